@@ -1,5 +1,7 @@
 """When workers can be given full batches, against a plain list of all releases."""
 
+from fractions import Fraction
+
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -12,7 +14,7 @@ RELEASES = st.builds(
 
 
 def listed(releases: _Releases, until: float) -> list[float]:
-    """Each of them until an instant."""
+    """All releases until an instant."""
     rounds = range(int(until / releases.cycle) + 1)
     every = [free + number * releases.cycle for free in releases.free_at for number in rounds]
     return sorted(each for each in every if each <= until)
@@ -43,3 +45,23 @@ def test_from_the_last_release_back(releases: _Releases, until: float) -> None:
     assert found[0] == (1, known[-1])
     for rest, release in found:
         assert rest == sum(each >= release for each in known)
+
+
+@given(
+    st.lists(st.floats(1000.0, 1000.2), min_size=1, max_size=4),
+    st.floats(0.005, 0.02),
+    st.floats(1000.0, 1000.3),
+)
+def test_no_release_is_counted_twice_because_of_rounding(
+    free_at: list[float], cycle: float, until: float
+) -> None:
+    """No more remain than there are, even where sums of instants and durations are rounded."""
+    assume(min(free_at) <= until)
+    rows = [(Fraction(free), Fraction(cycle)) for free in free_at if free <= until]
+    for rest, release in _Releases(free_at, cycle).from_the_last(until):
+        since = Fraction(release) - Fraction(1, 10**9)  # itself rounded
+        exact = [
+            (Fraction(until) - free) // cycle - max(-1, (since - free) // cycle)
+            for free, cycle in rows
+        ]
+        assert rest <= sum(exact)

@@ -288,23 +288,22 @@ def test_a_release_at_the_last_possible_instant_is_not_told_again(start: float) 
         assert wait > 1e-9
 
 
-def test_beside_a_worker_that_hangs_jobs_wait_for_the_next_batch_alone() -> None:
-    """It may be a pause, and a place that stays empty is lost; what has run for longer than two
-    batches is expected to run on for as long as it is beyond that.
+@pytest.mark.parametrize("keys", [1, 8])
+def test_beside_a_worker_that_hangs_jobs_are_refused(keys: int) -> None:
+    """Not at once, for it may be a pause: when the batch has run for twice its predicted duration,
+    and then for five times as long as the job can wait.
     """
     scheduler, patience = Noting(Limits(64, 0.03), 1), 0.03
     submit(scheduler, 1, 0.0, patience)
-    finish = released(scheduler.next(0.0)).predicted_finish
-    submit(scheduler, 64, finish + 0.02, patience)
-    submit(scheduler, 1, finish + 0.02, patience)  # for the batch after that
-    scheduler = Noting(Limits(64, patience), 1)
-    submit(scheduler, 1, 0.0, patience)
-    released(scheduler.next(0.0))
-    now = finish + 0.04
-    submit(scheduler, 64, now, patience)
-    with pytest.raises(Overloaded) as refused:
-        submit(scheduler, 1, now, patience)
-    assert refused.value.retry_after == pytest.approx(1.05 * 0.04)
+    batch = released(scheduler.next(0.0))
+    hangs = 2 * batch.predicted + 5 * (patience - batch.predicted)
+    for key in range(keys):
+        scheduler.submit(Job(hangs - 0.001, deadline=hangs - 0.001 + patience, key=key))
+    now = hangs + 0.001
+    for key in range(keys):
+        with pytest.raises(Overloaded) as refused:
+            scheduler.submit(Job(now, deadline=now + patience, key=key))
+        assert refused.value.retry_after == pytest.approx(1.05 * (now - batch.predicted))
 
 
 def test_a_job_for_which_a_small_batch_is_in_time_is_not_refused() -> None:

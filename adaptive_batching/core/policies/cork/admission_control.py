@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import NamedTuple
 
+from adaptive_batching.core.estimators.evidence import TRUSTED_AFTER
 from adaptive_batching.core.job import Batch, Job
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.cork.worker_choice import leaves_to_faster
@@ -67,9 +68,7 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     cycle = full * (len(idle) + len(at.running)) / at.capacity
     if not cycle:
         return None  # a coarse clock says of short batches that they take no time
-    # A worker may hang; but a place in the next batch that stays empty is lost for certain.
-    free = _free if at.items + job.size > at.limits.max_batch_size else _free_now
-    releases = _Releases(idle + [free(batch, now) for batch in at.running], cycle)
+    releases = _Releases(idle + [_free(batch, now) for batch in at.running], cycle)
     others = _others_first(at, job, parameters) if at.others else 0.0
     latest_alone = job.deadline - others - at.predict_joined(job, job.size)
     latest_full = job.deadline - others - at.predict_joined(job, max(longest, job.size))
@@ -78,7 +77,7 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     age = now - at.oldest.arrived - full if at.requests else -inf
     if last > latest_full and last - now >= parameters.lasting * max(0.0, age):
         return None
-    if _has_room(at, job, releases, latest_full, others + full):
+    if _has_room(at, job, releases, latest_full):
         return None
     shortest = at.predict(1)
     expected = [batch.expected_finish(now, shortest) for batch in at.running]
@@ -90,24 +89,18 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     return max(opens, min(named.free_at) - now) if overdue else opens
 
 
-def _free_now(batch: Batch, now: float) -> float:
-    """When the worker of a batch is free, if an overdue one is free now (seconds)."""
-    return max(batch.predicted_finish, now)
-
-
 def _free(batch: Batch, now: float) -> float:
     """When the worker of a batch is free (seconds).
 
     A pause of the machine is soon over. A batch that has run for more than twice its predicted
-    duration is expected to run on for as long as it is beyond that: its worker may hang.
+    duration may hang. It is expected not to end within a time that it has outlasted as often as is
+    evidence enough to refuse work.
     """
     beyond = now - batch.predicted_finish - batch.predicted
-    return max(_free_now(batch, now), now + beyond)
+    return max(batch.predicted_finish, now, now + beyond / TRUSTED_AFTER)
 
 
-def _has_room(
-    at: Situation, job: Job, releases: "_Releases", latest: float, duration: float
-) -> bool:
+def _has_room(at: Situation, job: Job, releases: "_Releases", latest: float) -> bool:
     """Whether the jobs ahead leave room for one in a full batch that is in time for it.
 
     A batch gives up jobs that would be late in it where as many wait behind them. So all batches
@@ -117,10 +110,9 @@ def _has_room(
         at: The situation.
         job: The one that has come.
         releases: Of full batches.
-        latest: When such a batch may leave at the latest (seconds).
-        duration: Seconds from the release of a batch of the jobs ahead to its end.
+        latest: When such a batch may leave at the latest to be in time for it (seconds).
     """
-    limit, jobs = at.limits.max_batch_size, at.jobs
+    limit, jobs, duration = at.limits.max_batch_size, at.jobs, job.deadline - latest
     batches = releases.number(latest)
     if not batches:
         return False
@@ -156,38 +148,42 @@ class _Releases(NamedTuple):
 
     def number(self, until: float) -> float:
         """The number of releases until an instant."""
-        return sum([(until - free) // self.cycle + 1.0 for free in self.free_at if free <= until])
+        return sum([number for _, number in self._of_workers(until)])
 
     def last(self, until: float) -> float:
         """The last release until an instant (seconds); `-inf` if there is none."""
-        return max(self._lasts(until), default=-inf)
+        return max([last for last, _ in self._of_workers(until)], default=-inf)
 
     def next(self, instant: float) -> float:
         """The first release after an instant (seconds)."""
-        nexts = [max(free, self._last(free, instant) + self.cycle) for free in self.free_at]
+        cycle = self.cycle
+        nexts = [
+            max(free, free + (instant - free) // cycle * cycle + cycle) for free in self.free_at
+        ]
         # rounded, a release at the instant itself may come out beside it
         after = instant * (1.0 + _ROUNDING)
-        return min([each if each > after else each + self.cycle for each in nexts])
+        return min([each if each > after else each + cycle for each in nexts])
 
     def from_the_last(self, until: float) -> Iterator[tuple[float, float]]:
         """Releases from the last one until an instant back: how many remain from each on, and when.
 
         Only the first, second, fourth and so on, which show nearly as much as all.
         """
-        lasts = sorted(self._lasts(until), reverse=True)
-        first, number = min(self.free_at), 1
+        of_workers = sorted(self._of_workers(until), reverse=True)
+        first, back = min(self.free_at), 1
         while True:
-            rounds, place = divmod(number - 1, len(lasts))
-            release = lasts[place] - rounds * self.cycle
+            rounds, place = divmod(back - 1, len(of_workers))
+            release = of_workers[place][0] - rounds * self.cycle
             if release < first:
                 return
-            # A worker that is free only later was counted as if it had been free before as often.
-            later = [free for free in self.free_at if release < free <= until]
-            yield number - sum([(free - release) // self.cycle for free in later]), release
-            number *= 2
+            # a worker that is free only later has fewer
+            remaining = [
+                min(number, rounds + (each <= place)) for each, (_, number) in enumerate(of_workers)
+            ]
+            yield sum(remaining), release
+            back *= 2
 
-    def _lasts(self, until: float) -> list[float]:
-        return [self._last(free, until) for free in self.free_at if free <= until]
-
-    def _last(self, free: float, until: float) -> float:
-        return free + (until - free) // self.cycle * self.cycle
+    def _of_workers(self, until: float) -> list[tuple[float, float]]:
+        """Each worker's last release until an instant, and how many it has until then."""
+        rounds = [(free, (until - free) // self.cycle) for free in self.free_at if free <= until]
+        return [(free + number * self.cycle, number + 1.0) for free, number in rounds]

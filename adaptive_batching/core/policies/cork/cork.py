@@ -81,8 +81,8 @@ class Cork:
             return items + job.size <= limit * idle
         if items + job.size > limit or line.per_cost:
             return False
-        full, due = line.fixed + line.per_item * limit, job.deadline
-        return job.arrived + full <= due and permits.earliest + full <= due
+        full = line.fixed + line.per_item * limit
+        return job.arrived <= permits.earliest <= job.deadline - full  # an overdue one may hang
 
     def refuse(self, situation: Situation, job: Job) -> float | None:
         """None if the job can make its deadline, or the seconds after which it could."""
