@@ -45,7 +45,7 @@ GUARDS = {
     "_DIGITS": "memory: bits of an instant that are kept, by three",
     "_OCTAVES": "memory: the finest steps of the histogram",
     "_ROUND_OF_ANSWERS": "time: answers between two looks at the histogram",
-    "_SPANS": "time: jobs that leave, by those that wait, until these are counted anew",
+    "_RECOUNTED_AFTER": "time: jobs that leave, by those that wait, until these are counted anew",
     "_ROUND": "time: batches between two looks at all sizes",
     "_MISSES": "time: jobs that are tried and don't fit into a batch",
     "_SAME": "time: other lookaheads for which all keys are sorted anew",

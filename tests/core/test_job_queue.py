@@ -272,9 +272,13 @@ def test_of_the_jobs_ahead_those_that_do_not_expire_are_counted(
 
 
 def test_a_queue_that_was_empty_counts_from_nothing() -> None:
-    """What has left together is not counted on."""
+    """Neither what has left together is counted on, nor from an instant at which it was empty."""
     queue, _ = queue_of(3)  # items
     assert queue.expiring(inf) == 3
     queue.take(3)
     queue.append(Job(1.0, 2, 5.0))
     assert (queue.expiring(4.0), queue.expiring(5.0)) == (0, 2)
+    queue.take(2)
+    assert queue.expiring(9.0) == 0
+    queue.append(Job(6.0, 1, 7.0))
+    assert queue.expiring(8.0) == 1

@@ -24,10 +24,10 @@ class ItemsByInstant:
 
     def __init__(self, origin: float, known: Iterable[tuple[float, int]] = ()) -> None:
         self._origin = origin
-        level = _summed((self._interval(instant), items) for instant, items in known)
+        level = _by_interval((self._interval(instant), items) for instant, items in known)
         self._levels = [level]
         while len(self._levels) < _DIGITS:  # far faster than to add them one by one
-            level = _summed((interval >> 3, items) for interval, items in level.items())
+            level = _by_interval((interval >> 3, items) for interval, items in level.items())
             self._levels.append(level)
 
     def add(self, instant: float, items: int) -> None:
@@ -57,7 +57,7 @@ class ItemsByInstant:
         return int(bits >> _COARSE)
 
 
-def _summed(known: Iterable[tuple[int, int]]) -> dict[int, int]:
+def _by_interval(known: Iterable[tuple[int, int]]) -> dict[int, int]:
     """The items of each interval."""
     level: dict[int, int] = {}
     for interval, items in known:

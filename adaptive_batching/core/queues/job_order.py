@@ -12,7 +12,7 @@ from adaptive_batching.core.job import Job
 from adaptive_batching.core.queues.items_by_instant import ItemsByInstant
 
 _GRAVESTONES = 64  # entries kept of jobs that have left, beyond as many as wait
-_SPANS = 32  # times as many as wait: jobs that leave until they are counted anew, by a look at all
+_RECOUNTED_AFTER = 32  # jobs that have left for each that waits, until these are counted anew
 _ARRIVAL, _DEADLINE = attrgetter("arrived"), attrgetter("deadline")
 
 E = TypeVar("E", bound=tuple[Any, ...])
@@ -205,10 +205,12 @@ class JobOrder:
 
     def _until(self, instant: float, of: Callable[[Job], float]) -> int:
         """Items of the jobs whose arrival or deadline has come by then; counted once asked for."""
+        if not self.requests:
+            return 0
         counts = self._counts.get(of)
         if counts is None:
             jobs = [job for job in self._jobs if job.queue is self._queue]
-            origin = min([job.arrived for job in jobs], default=instant)
+            origin = min([job.arrived for job in jobs])
             counts = ItemsByInstant(origin, [(of(job), job.size) for job in jobs])
             self._counts[of] = counts
         return counts.until(instant)
@@ -275,7 +277,7 @@ class JobOrder:
             for job in jobs:
                 counts.add(of(job), -job.size)
         self._left += len(jobs)
-        if self._left > _SPANS * self.requests + _GRAVESTONES:
+        if self._left > _RECOUNTED_AFTER * self.requests + _GRAVESTONES:
             self._forget_counts()
 
     def _forget_counts(self) -> None:
