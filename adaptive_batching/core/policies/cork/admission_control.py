@@ -77,7 +77,7 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     age = now - at.oldest.arrived - full if at.requests else -inf
     if last > latest_full and last - now >= parameters.lasting * max(0.0, age):
         return None
-    if _has_room(at, job, releases, latest_full):
+    if _has_room(at, job, releases, latest_full, others + full):
         return None
     shortest = at.predict(1)
     expected = [batch.expected_finish(now, shortest) for batch in at.running]
@@ -100,7 +100,9 @@ def _free(batch: Batch, now: float) -> float:
     return max(batch.predicted_finish, now, now + beyond / TRUSTED_AFTER)
 
 
-def _has_room(at: Situation, job: Job, releases: "_Releases", latest: float) -> bool:
+def _has_room(
+    at: Situation, job: Job, releases: "_Releases", latest: float, duration: float
+) -> bool:
     """Whether the jobs ahead leave room for one in a full batch that is in time for it.
 
     A batch gives up jobs that would be late in it where as many wait behind them. So all batches
@@ -112,15 +114,15 @@ def _has_room(at: Situation, job: Job, releases: "_Releases", latest: float) -> 
         releases: Of full batches.
         latest: When such a batch may leave at the latest to be in time for it (seconds).
     """
-    limit, jobs, duration = at.limits.max_batch_size, at.jobs, job.deadline - latest
+    limit, jobs = at.limits.max_batch_size, at.jobs
     batches = releases.number(latest)
     if not batches:
         return False
     ahead, own = jobs.ahead_of(job), min(job.size, limit)
     if ahead + own <= batches * limit:
         return True
-    for rest, release in releases.from_the_last(latest):
-        if jobs.unexpired(ahead, release + duration) + own <= rest * limit:
+    for rest, release in releases.from_the_last(latest):  # jobs that expire later are behind it
+        if jobs.unexpired(ahead, min(release + duration, job.deadline)) + own <= rest * limit:
             return True
     return False
 
