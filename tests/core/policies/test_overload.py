@@ -40,6 +40,7 @@ from adaptive_batching.simulation import (
     Drift,
     Experiment,
     History,
+    Retries,
     Server,
     Span,
     mmpp,
@@ -167,6 +168,16 @@ def test_what_is_not_known_exactly_makes_hardly_an_answer_late() -> None:
     )
     row = experiment.run(Cork(), 1)
     assert row.late < 0.01 * row.requests
+
+
+def test_hardly_a_place_is_given_to_a_job_that_will_be_late() -> None:
+    """Nor where clients come again as told, so that jobs are let in as late as possible."""
+    arrivals = poisson(1.28 * 4 * CAPACITY, 0.6, seed=0)
+    experiment = Experiment(
+        arrivals, Server(5e-3, 0.05e-3), Limits(64, 0.04), loop_delay=0.25e-3, retries=Retries(2)
+    )
+    row = experiment.run(Cork(), 4)
+    assert row.on_time > 0.97 * row.batches * row.mean_batch_size > 0
 
 
 @pytest.mark.parametrize("load", [0.1, 3.0])

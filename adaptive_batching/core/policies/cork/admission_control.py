@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import NamedTuple
 
-from adaptive_batching.core.estimators.evidence import TRUSTED_AFTER
+from adaptive_batching.core.estimators.delays import LARGEST_SHARE
+from adaptive_batching.core.estimators.evidence import SPREAD_FLOOR, TRUSTED_AFTER
 from adaptive_batching.core.job import Batch, Job
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.cork.worker_choice import leaves_to_faster
@@ -33,6 +34,21 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
         return None
     opens = _opens_after(at, job, parameters)
     return None if opens is None else max(opens, probed_after(at, job))
+
+
+def overrun(at: Situation, full: float, parameters: CorkParameters) -> float:
+    """The share by which full batches may overrun in overload, where jobs are to be in time.
+
+    What a batch takes is never known better than its least spread. But a full batch must leave jobs
+    a part of their promise.
+
+    Args:
+        at: The situation.
+        full: Predicted seconds of a full batch.
+        parameters: What `cork` does not learn.
+    """
+    longest = (1.0 - LARGEST_SHARE) * at.limits.max_latency / full - 1.0
+    return max(0.0, min(parameters.slack * max(at.margin, SPREAD_FLOOR), longest))
 
 
 def _undecided(at: Situation) -> bool:
@@ -71,7 +87,8 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     releases = _Releases(idle + [_free(batch, now) for batch in at.running], cycle)
     others = _others_first(at, job, parameters) if at.others else 0.0
     latest_alone = job.deadline - others - at.predict_joined(job, job.size)
-    latest_full = job.deadline - others - at.predict_joined(job, max(longest, job.size))
+    slow = at.predict_joined(job, max(longest, job.size)) * (1.0 + overrun(at, full, parameters))
+    latest_full = job.deadline - others - slow
     last = releases.last(latest_alone)
     # without overload a job also waits for one batch
     age = now - at.oldest.arrived - full if at.requests else -inf
@@ -112,7 +129,8 @@ def _has_room(
         at: The situation.
         job: The one that has come.
         releases: Of full batches.
-        latest: When such a batch may leave at the latest to be in time for it (seconds).
+        latest: When such a batch may leave at the latest (seconds).
+        duration: Seconds from the release of a batch of the jobs ahead to its end.
     """
     limit, jobs = at.limits.max_batch_size, at.jobs
     batches = releases.number(latest)

@@ -5,7 +5,7 @@ from math import inf
 from adaptive_batching.core.estimators.delays import LARGEST_SHARE
 from adaptive_batching.core.estimators.evidence import SPREAD_FLOOR
 from adaptive_batching.core.job import Job, Reason
-from adaptive_batching.core.policies.cork.admission_control import retry_after
+from adaptive_batching.core.policies.cork.admission_control import overrun, retry_after
 from adaptive_batching.core.policies.cork.batch_size import (
     boarding_limit,
     cut_short,
@@ -82,6 +82,7 @@ class Cork:
         if items + job.size > limit or line.per_cost:
             return False
         full = line.fixed + line.per_item * limit
+        full *= 1.0 + self.parameters.slack * max(line.margin, SPREAD_FLOOR)  # `overrun` at most
         return job.arrived <= permits.earliest <= job.deadline - full  # an overdue one may hang
 
     def refuse(self, situation: Situation, job: Job) -> float | None:
@@ -109,16 +110,12 @@ def _about_late(
 ) -> Dispatch | Shed | None:
     """What to do about jobs that would be late; None if there are none.
 
-    In overload, jobs that would be late if the batch overran give up their places to those behind,
-    for what a batch takes is never known better than its least spread. But a full batch must leave
-    jobs a part of their promise.
+    In overload, jobs that would be late if the batch overran give up their places to those behind.
     """
     short, extrapolation = cut_short(at), parameters.extrapolation
     if late := hopeless(short, extrapolation=extrapolation):
         return shed_or_probe(at, late)
     if full <= 0 or not (overloaded or at.items >= parameters.backlog * limit):
         return None
-    longest = (1.0 - LARGEST_SHARE) * at.limits.max_latency / full - 1.0
-    margin = max(0.0, min(parameters.slack * max(at.margin, SPREAD_FLOOR), longest))
-    displaced = hopeless(short, margin, extrapolation=extrapolation)
+    displaced = hopeless(short, overrun(at, full, parameters), extrapolation=extrapolation)
     return Shed(displaced, ShedReason.DISPLACED) if displaced else None
