@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adaptive_batching import Pipeline, Service, Stage, cooperative
+from adaptive_batching import Pipeline, Recorder, Service, Stage, cooperative
 from adaptive_batching.batched_function import Batched
 from adaptive_batching.batching import batched
 from adaptive_batching.core import JobOutcome
@@ -542,9 +542,21 @@ def test_what_is_said_of_limits() -> None:
         batched(max_batch_size=6.4)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="examples: expected a list of items, got 5"):
         batched(examples=5)  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match=r"observers: expected each to have batch_ended\(\), got 3"):
 
-        @batched(observers=[3])  # type: ignore[list-item]
+
+@pytest.mark.parametrize(
+    ("observers", "message"),
+    [
+        ([3], r"expected objects with batch_ended\(\), got 3"),
+        ([Recorder], r"expected objects with batch_ended\(\), got <class .*Recorder"),
+        (None, "expected a list of observers, got None"),
+    ],
+)
+def test_what_is_said_of_observers(observers: Any, message: str) -> None:
+    """A class is none, nor is one that is not in a list."""
+    with pytest.raises(TypeError, match=f"observers: {message}"):
+
+        @batched(observers=observers)
         async def handler(items: list[int]) -> list[int]:
             return items
 

@@ -20,7 +20,7 @@ from adaptive_batching.core import (
 )
 from adaptive_batching.dispatcher.calls import Call, CallInSteps, OnEnd, settle
 from adaptive_batching.dispatcher.driver import Driver
-from adaptive_batching.dispatcher.observers import Observer
+from adaptive_batching.dispatcher.observers import Observer, checked
 from adaptive_batching.dispatcher.stats import Stats
 from adaptive_batching.errors import NoWorkers, UsageError, WrongEventLoop
 from adaptive_batching.units import Duration
@@ -66,15 +66,12 @@ class Dispatcher(Generic[T, R]):
         classes: Mapping[Hashable, JobClass] = MappingProxyType({}),
         fairness: Fairness | None = None,
     ) -> None:
-        for each in observers:
-            if not hasattr(each, "batch_ended"):
-                raise TypeError(f"observers: expected each to have batch_ended(), got {each!r}")
         self.workers = workers
         self._limits = limits
         self._policy = policy
         self._idempotent = idempotent
         self._clock = clock
-        self._observers = tuple(observers)
+        self._observers = checked(observers)
         self._next_batch_first = next_batch_first
         self.classes = classes
         self._fairness = fairness

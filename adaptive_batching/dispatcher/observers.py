@@ -44,6 +44,21 @@ class Companion(Observer, Protocol):
         """A batch leaves; told in the context that it will run in."""
 
 
+def checked(observers: Sequence[Observer]) -> Sequence[Observer]:
+    """Return what was given as observers, if that is what they are.
+
+    Raises:
+        TypeError: They are no list, or one of them is a class, or hears of no batches.
+    """
+    if not isinstance(observers, Iterable):
+        raise TypeError(f"observers: expected a list of observers, got {observers!r}")
+    told = tuple(observers)
+    for each in told:
+        if isinstance(each, type) or not hasattr(each, "batch_ended"):
+            raise TypeError(f"observers: expected objects with batch_ended(), got {each!r}")
+    return told
+
+
 class Observers:
     """The observers of one driver; one that fails is logged, and the others are told.
 

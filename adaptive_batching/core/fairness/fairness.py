@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import inf, isfinite
 
 from adaptive_batching.core.policy import Limits
+from adaptive_batching.units import is_number
 
 _PART_OF_PATIENCE = 4  # ageing by default: a quarter of max_latency
 _WITHOUT_PATIENCE = 1.0  # seconds, where there is no max_latency
@@ -21,7 +22,7 @@ class Fairness:
             any more; None for a quarter of max_latency, or a second where there is none.
 
     Raises:
-        ValueError: A weight is not positive, or the ageing negative.
+        ValueError: A weight is not positive, or the ageing negative, or one of them no number.
     """
 
     weights: Mapping[Hashable, float] = field(default_factory=dict)
@@ -29,12 +30,14 @@ class Fairness:
 
     def __post_init__(self) -> None:
         for tenant, weight in self.weights.items():
-            if not (weight > 0 and isfinite(weight)):
+            if not (is_number(weight) and weight > 0 and isfinite(weight)):
                 raise ValueError(
-                    f"weights: expected a positive number for {tenant!r}, got {weight}"
+                    f"weights: expected a positive number for {tenant!r}, got {weight!r}"
                 )
-        if self.ageing is not None and not self.ageing >= 0:
-            raise ValueError(f"ageing: expected 0 seconds or more, got {self.ageing}")
+        if not (self.ageing is None or (is_number(self.ageing) and self.ageing >= 0)):
+            raise ValueError(
+                f"ageing: expected 0 seconds or more, as a number, got {self.ageing!r}"
+            )
 
     def head_start(self, limits: Limits) -> float:
         """The ageing (seconds), given or by default."""

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from math import inf
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -408,11 +409,18 @@ def test_ageing_is_a_quarter_of_the_promise_by_default(limits: Limits, ageing: f
     assert Fairness().head_start(limits) == ageing
 
 
-@pytest.mark.parametrize("weight", [0.0, -1.0, inf, float("nan")])
-def test_a_weight_that_is_none_is_named(weight: float) -> None:
+@pytest.mark.parametrize("weight", [0.0, -1.0, inf, float("nan"), "3", True])
+def test_a_weight_that_is_none_is_named(weight: Any) -> None:
     """And whose it is."""
     with pytest.raises(ValueError, match="weights: expected a positive number for 'gold'"):
         Fairness({"gold": weight})
+
+
+@pytest.mark.parametrize("ageing", [-1.0, float("nan"), "50ms", True])
+def test_ageing_is_a_number_of_seconds(ageing: Any) -> None:
+    """Durations as texts are for the outer layers."""
+    with pytest.raises(ValueError, match="ageing: expected 0 seconds or more, as a number, got"):
+        Fairness(ageing=ageing)
 
 
 # ---------------------------------------------------------------------------- whatever may come
