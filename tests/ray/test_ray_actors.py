@@ -89,8 +89,8 @@ async def test_an_actor_killed_while_idle(started):
 async def test_a_hung_actor_is_killed_at_the_batch_timeout(started):
     """An actor that computes for ever is no different from a process that does."""
     changes = Changes()
-    pool = await started(handlers.Obeys, timeout=0.3, on_change=changes)
-    with pytest.raises(WorkerTimeout, match=r"did not answer a batch of 1 in 300 ms; it was kil"):
+    pool = await started(handlers.Obeys, timeout=1.0, on_change=changes)
+    with pytest.raises(WorkerTimeout, match=r"did not answer a batch of 1 in 1 s; it was kil"):
         await pool.run(["hang"], 0)
     assert pool.health.alive == 0
     await changes.until(lambda: pool.health.alive == 1)
@@ -99,7 +99,7 @@ async def test_a_hung_actor_is_killed_at_the_batch_timeout(started):
 
 async def test_deadlines_do_not_wait_for_ray(cluster):
     """A request whose actor is frozen is told at its own deadline."""
-    predict = batched(max_latency=0.3, workers=RayWorkers(num_cpus=0, timeout=5.0))(handlers.Obeys)
+    predict = batched(max_latency=1.5, workers=RayWorkers(num_cpus=0, timeout=5.0))(handlers.Obeys)
     async with predict:
         victim = await predict("process")
         os.kill(victim, signal.SIGSTOP)

@@ -55,9 +55,10 @@ def test_a_registry_that_does_not_answer_is_given_up_once(monkeypatch):
         monkeypatch.setenv("UV_DEFAULT_INDEX", f"http://127.0.0.1:{silent.getsockname()[1]}/simple")
         monkeypatch.setenv("UV_HTTP_TIMEOUT", "1")
         monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+        began = time.monotonic()
         with pytest.raises(pytest.skip.Exception, match="can't be installed here"):
             environment("one", ("one==1",))
         begin = time.monotonic()
         with pytest.raises(pytest.skip.Exception, match="can't be installed here"):
             environment("another", ("another==1",))
-        assert time.monotonic() - begin < 0.5
+        assert time.monotonic() - begin < begin - began  # which waited for the registry

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from adaptive_batching.marshal.service.service import Service
 from adaptive_batching.pipeline import Pipeline, Stage
 from tests.marshal.client import client_of, until
@@ -28,26 +26,16 @@ async def test_every_endpoint_answers_its_example():
         assert (await client.get("/readyz")).json == {"status": "ready"}
 
 
-@pytest.fixture
-def stubborn():
-    """A service whose handler no longer answers once it is told so, and the batches it got."""
-    service = Service()
-    stuck = asyncio.Event()
-    batches = []
+async def test_a_worker_that_answers_nothing_is_not_ready():
+    """Alive it is; the code tells what became of the example."""
+    service, stuck = Service(), asyncio.Event()
 
     @service.endpoint("/", max_batch_size=1, max_latency=0.2, examples=[1])
     async def handler(items):
-        batches.append(items)
         if stuck.is_set():
             await asyncio.sleep(1)
         return items
 
-    return service, stuck, batches
-
-
-async def test_a_worker_that_answers_nothing_is_not_ready(stubborn):
-    """Alive it is; the code tells what became of the example."""
-    service, stuck, _ = stubborn
     async with client_of(service) as client:
         stuck.set()
         assert (await client.get("/readyz")).status == 200
@@ -56,9 +44,15 @@ async def test_a_worker_that_answers_nothing_is_not_ready(stubborn):
         assert answer.json["endpoints"] == {"/": "deadline_exceeded"}
 
 
-async def test_a_crowd_that_asks_sends_one_example(stubborn):
+async def test_a_crowd_that_asks_sends_one_example():
     """Nobody can flood the workers by asking how they are."""
-    service, _, batches = stubborn
+    service, batches = Service(), []
+
+    @service.endpoint("/", max_batch_size=1, examples=[1])
+    async def handler(items):
+        batches.append(items)
+        return items
+
     async with client_of(service) as client:
         await until(lambda: client.running.endpoints["/"].backend.ready)
         batches.clear()

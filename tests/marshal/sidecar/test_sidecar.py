@@ -163,7 +163,7 @@ async def test_a_client_that_waits_for_so_long_only(model, before, header):
     """It is told when its time is over, whatever the server does."""
     client = await before()
     model.gate.clear()
-    status, answer, _ = await client.predict(1, **{header: "100"})
+    status, answer, _ = await client.predict(1, **{header: "500"})
     assert (status, answer["error"]) == (504, "deadline_exceeded")
 
 

@@ -20,9 +20,9 @@ from tests.marshal.client import client_of, until
 
 
 @pytest.fixture
-async def client():
-    """A service that gives back what it gets, up to 1 kB, if it comes within 0.3 s."""
-    service = Service(body_timeout=0.3)
+async def client(request):
+    """A service that gives back what it gets, up to 1 kB; the time for it is a test's parameter."""
+    service = Service(body_timeout=getattr(request, "param", 60.0))
     calls = []
 
     @service.endpoint("/echo", max_body=1000)
@@ -174,6 +174,7 @@ async def test_a_flood_of_tiny_chunks_is_cut_off(client):
     assert answers_in(answer) == [(413, "body_too_large")]
 
 
+@pytest.mark.parametrize("client", [0.3], indirect=True)
 async def test_a_body_that_does_not_come(client):
     """It has its time, then the connection is closed."""
     message = request(b"Content-Length: 10", body=b"123")
