@@ -9,7 +9,7 @@ One worker, batches of 5 ms + 0.05 ms * n with a jitter of 0.1, at most 64 items
 
 Answer: the goodput is nearly the same. A job that is shed has waited in vain for most of its
 `max_latency`. Where that is long, an overload that has lasted is taken to go on: in lasting
-overload nine in ten are refused at once instead of less than half. In peaks that costs up to a
+overload 19 of 20 are refused at once instead of less than half. In peaks that costs up to a
 point, for the last jobs of a peak are refused as well.
 """
 
