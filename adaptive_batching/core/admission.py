@@ -122,9 +122,18 @@ class Admission:
 
     def _refused_for(self, view: KeyQueue, job: Job) -> float | None:
         """Seconds for which the policy keeps a job out; None if it lets it in now."""
-        if not self._policy.keeps_door or job.deadline == inf:
+        policy, queues, permits = self._policy, self._queues, self._permits
+        if not policy.keeps_door or job.deadline == inf:
             return None
-        return self._policy.refuse(view, job, self._queues.ahead_of(view, job))
+        if view.welcome_as_of != permits.changes:
+            view.welcome, view.welcome_as_of = policy.welcome(view), permits.changes
+        others = queues.ahead_of(view, job) if queues.lookahead else 0.0
+        if not others:
+            items, deadline, until = view.welcome
+            fits = view.queue.items + job.size <= items
+            if fits and deadline <= job.deadline and job.arrived <= until:
+                return None
+        return policy.refuse(view, job, others)
 
     def _tenant_full(self, view: KeyQueue, job: Job, excess: int) -> TenantQueueFull:
         most = view.limits.max_queue

@@ -13,7 +13,7 @@ from adaptive_batching.core.policy import (
     Situation,
     Watcher,
 )
-from adaptive_batching.core.queues.key_queue import Accepter, KeyQueue
+from adaptive_batching.core.queues.key_queue import NONE_WELCOME, Host, KeyQueue, Welcome
 from adaptive_batching.core.queues.queues import Queues, Triage
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.errors import PolicyError
@@ -36,14 +36,14 @@ class CheckedPolicy:
     """
 
     __slots__ = (
-        "_accepter", "_doorkeeper", "_policy", "_triage", "_watcher", "keeps_door", "triages",
+        "_doorkeeper", "_host", "_policy", "_triage", "_watcher", "keeps_door", "triages",
         "watches",
     )  # fmt: skip
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._doorkeeper = policy if isinstance(policy, Doorkeeper) else None
-        self._accepter = policy if isinstance(policy, Accepter) else None
+        self._host = policy if isinstance(policy, Host) else None
         self._watcher = policy if isinstance(policy, Watcher) else None
         self._triage = policy if isinstance(policy, Triage) else None
         self.keeps_door = self._doorkeeper is not None
@@ -86,18 +86,32 @@ class CheckedPolicy:
         Raises:
             PolicyError: It raised, or its answer is neither.
         """
-        accepter, doorkeeper, method = self._accepter, self._doorkeeper, "accepts"
+        doorkeeper = self._doorkeeper
         assert doorkeeper is not None
         try:
-            if not others and accepter is not None and accepter.accepts(queue, job):
-                return None
-            method = "refuse"
             wait = doorkeeper.refuse(queue.situation(job.arrived, others), job)
         except Exception as error:
             raise PolicyError(
-                f"{type(self._policy).__name__}.{method} raised {describe(error)}"
+                f"{type(self._policy).__name__}.refuse raised {describe(error)}"
             ) from error
-        return None if wait is None else self._seconds(method, wait, "None or ")
+        return None if wait is None else self._seconds("refuse", wait, "None or ")
+
+    def welcome(self, queue: KeyQueue) -> Welcome:
+        """The jobs that are let in for certain until a batch leaves or ends.
+
+        Raises:
+            PolicyError: It raised, or its answer is something else.
+        """
+        if self._host is None:
+            return NONE_WELCOME
+        name = f"{type(self._policy).__name__}.welcome"
+        try:
+            welcome = self._host.welcome(queue)
+        except Exception as error:
+            raise PolicyError(f"{name} raised {describe(error)}") from error
+        if not isinstance(welcome, Welcome):
+            raise PolicyError(f"{name}: expected a Welcome, got {welcome!r}")
+        return welcome
 
     def lookahead(self, queues: Queues, now: float) -> float:
         """Seconds for which a batch may be put off for one that is worth more; see `Triage`.

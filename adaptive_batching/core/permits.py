@@ -25,7 +25,7 @@ class Permits:
     """
 
     __slots__ = (
-        "_idle", "capacity", "earliest", "idle", "last_release", "latency", "next_probe",
+        "_idle", "capacity", "changes", "earliest", "idle", "last_release", "latency", "next_probe",
         "running", "uneven", "workers",
     )  # fmt: skip
 
@@ -42,6 +42,8 @@ class Permits:
         """Workers that are alive."""
         self.idle = 0
         """Permits to be had."""
+        self.changes = 0
+        """How often a batch has left or ended, or anything else has changed that is known here."""
         self.last_release = -inf
         self.next_probe = -inf
         """From when a probe may displace other jobs (seconds); see `spend_on_probe`."""
@@ -83,6 +85,7 @@ class Permits:
                 self._idle.remove(worker)
             elif worker.alive and worker.batch is None and not was_idle:
                 self._idle.append(worker)
+        self.changes += 1
         self.capacity = len(indexes)
         self.idle = len(self._idle)
         self._compare()
@@ -158,6 +161,7 @@ class Permits:
             self._idle.remove(worker)
         worker.batch = batch
         worker.released = batch.released
+        self.changes += 1
         self.running.add(batch)
         self.idle -= 1
         self.last_release = batch.released
@@ -165,6 +169,7 @@ class Permits:
 
     def give_back(self, batch: Batch) -> None:
         """The batch has ended."""
+        self.changes += 1
         self.running.remove(batch)
         worker = self.workers[batch.worker]
         worker.batch = None
@@ -238,6 +243,7 @@ class Permits:
         timings = list(timings)
         for _, size, duration, cost in timings:
             of_batch.setdefault((size, cost), []).append(duration)
+        self.changes += 1
         for (size, cost), durations in of_batch.items():
             self.latency.observe(size, median_low(durations), cost)
         for index, size, duration, cost in timings:

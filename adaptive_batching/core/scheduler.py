@@ -225,6 +225,7 @@ class Scheduler:
         self._admission = Admission(self.permits, self._queues, self._policy, self._tenants)
         self._release.retune(self._policy)
         for key, view in self._queues.views.items():
+            view.welcome_as_of = -1  # by another policy
             if key not in self.classes:
                 view.retune(self._limits_of(key))
 

@@ -1,7 +1,7 @@
 """The scheduler told as stories: submit, ask what next, finish."""
 
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +21,7 @@ from adaptive_batching.core import (
     Situation,
     make_policy,
 )
-from adaptive_batching.core.queues.key_queue import KeyQueue
+from adaptive_batching.core.queues.key_queue import KeyQueue, Welcome
 from adaptive_batching.errors import Draining, JobTooLarge, Overloaded, PolicyError, QueueFull
 from tests.core.steps import released
 
@@ -271,28 +271,62 @@ def test_a_doorkeeper_is_told_its_mistakes_by_name(answer: object, complaint: st
     assert scheduler.items == 0
 
 
-class _Accepter(_Doorkeeper):
-    """Lets every job in by its queue alone, or fails to."""
+class _Host(_Doorkeeper):
+    """Knows which jobs are welcome, or fails to; refuses all others, and releases what waits."""
 
-    def accepts(self, queue: KeyQueue, job: Job) -> bool:
-        return 1 / job.size > 1 / queue.limits.max_batch_size
+    def __init__(self, welcome: object) -> None:
+        super().__init__(3.0)
+        self._welcome, self.asked = welcome, 0
+
+    def decide(self, situation: Situation) -> Dispatch:  # type: ignore[override]
+        return Dispatch(situation.items, Reason.IDLE)
+
+    def welcome(self, queue: KeyQueue) -> Welcome:
+        self.asked += 1
+        if isinstance(self._welcome, Exception):
+            raise self._welcome
+        return cast("Welcome", self._welcome)
 
 
-def test_a_job_that_is_accepted_by_its_queue_is_not_asked_about_again() -> None:
-    """Only the job that is not accepted gets to `refuse`, which says no."""
-    scheduler = scheduler_with(_Accepter(3.0), max_batch_size=2)
-    submit(scheduler, 1, deadline=1.0)
+@pytest.mark.parametrize("job", [Job(5.0, 2, 9.0), Job(6.0, 1, 9.0), Job(5.0, 1, 8.0)])
+def test_a_job_that_is_welcome_is_not_asked_about(job: Job) -> None:
+    """Only one that is too large, too late or in too much of a hurry is refused."""
+    scheduler = scheduler_with(_Host(Welcome(3, 9.0, 5.0)))
+    submit(scheduler, 2, deadline=9.0)
     with pytest.raises(Overloaded):
-        submit(scheduler, 1, size=2, deadline=1.0)
-    assert scheduler.items == 1
+        scheduler.submit(job)
+    scheduler.submit(Job(5.0, 1, 9.0))
+    assert scheduler.items == 3
 
 
-def test_an_accepter_that_raises_is_named() -> None:
+def test_which_jobs_are_welcome_is_asked_anew_when_a_batch_has_left_or_ended() -> None:
+    """Or when the policy, the limits or the workers are others: until then it holds."""
+    host = _Host(Welcome(inf))
+    scheduler = scheduler_with(host)
+    submit(scheduler, 3, deadline=9.0)
+    assert host.asked == 1
+    batch = released(scheduler.next(0.0))
+    submit(scheduler, 3, deadline=9.0)
+    assert host.asked == 2
+    scheduler.finish(batch, Outcome.DONE, 1.0)
+    submit(scheduler, 3, deadline=9.0)
+    assert host.asked == 3
+    scheduler.permits.set_alive([0, 1])
+    submit(scheduler, 3, deadline=9.0)
+    assert host.asked == 4
+    scheduler.retune(another := _Host(Welcome(inf)), Limits())
+    submit(scheduler, 3, deadline=9.0)
+    assert (host.asked, another.asked) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [(ZeroDivisionError("oh"), "raised ZeroDivisionError"), (3, ": expected a Welcome, got 3")],
+)
+def test_a_host_is_told_its_mistakes_by_name(answer: object, complaint: str) -> None:
     """The error says which method failed."""
-    scheduler = scheduler_with(_Accepter(3.0))
-    scheduler.policy.accepts = lambda queue, job: 1 / 0  # type: ignore[attr-defined]
-    with pytest.raises(PolicyError, match=r"_Accepter.accepts raised ZeroDivisionError"):
-        submit(scheduler, 1, deadline=1.0)
+    with pytest.raises(PolicyError, match=f"_Host.welcome ?{complaint}"):
+        submit(scheduler_with(_Host(answer)), 1, deadline=1.0)
 
 
 def test_its_repr_shows_the_live_numbers() -> None:

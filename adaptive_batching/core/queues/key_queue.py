@@ -1,7 +1,7 @@
 """The queue of one batch key, and what is known of its batches."""
 
 from math import inf
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.delays import TimerLateness
@@ -19,6 +19,23 @@ _NO_JOBS = (_NO_JOB, _NO_JOB, _NO_JOB)  # in the places of those that are not re
 _tuple = tuple.__new__  # what a named tuple's own constructor calls, for twice the price
 
 
+class Welcome(NamedTuple):
+    """Which jobs a queue takes for certain.
+
+    Attributes:
+        items: That may wait in it then, with those of the job.
+        deadline: Of the job, at least (seconds).
+        until: The instant at which it arrives, at most (seconds).
+    """
+
+    items: float
+    deadline: float = -inf
+    until: float = inf
+
+
+NONE_WELCOME = Welcome(0.0)
+
+
 class KeyQueue:
     """One queue of jobs that may share a batch, and what is known of their batches.
 
@@ -31,11 +48,13 @@ class KeyQueue:
         arrivals: The stream that feeds this queue.
         opened: How many queues were before it: of equals, the older goes first.
         permits: The workers, which all queues share.
+        welcome: The jobs that it takes for certain, by a policy that is a `Host`.
+        welcome_as_of: What `permits.changes` was when the policy said so.
     """
 
     __slots__ = (
         "_timer_lateness", "arrivals", "cap", "forgotten", "gone", "limits", "line", "opened",
-        "pace", "permits", "probes", "queue", "untried",
+        "pace", "permits", "probes", "queue", "untried", "welcome", "welcome_as_of",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +84,8 @@ class KeyQueue:
         self.arrivals: ArrivalRate = queue.arrivals
         self.opened = opened
         self.permits = permits
+        self.welcome = NONE_WELCOME
+        self.welcome_as_of = -1
         self._timer_lateness = timer_lateness
 
     @property
@@ -107,6 +128,7 @@ class KeyQueue:
     def retune(self, limits: Limits) -> None:
         """The user asks for something else."""
         self.limits, self.cap = limits, None
+        self.welcome_as_of = -1
         if self.queue.groups is not None:
             self.queue.groups.run_in(limits.sizes)
 
@@ -222,9 +244,12 @@ class KeyQueue:
 
 
 @runtime_checkable
-class Accepter(Protocol):
-    """A doorkeeper may also know most jobs to be welcome without a situation, which costs more."""
+class Host(Protocol):
+    """A doorkeeper may also know which jobs are welcome until a batch leaves or ends.
 
-    def accepts(self, queue: KeyQueue, job: Job) -> bool:
-        """True to let the job in that has just come, False to be asked by `refuse`."""
+    Then no situation is built for each of them, nor is a method called.
+    """
+
+    def welcome(self, queue: KeyQueue) -> Welcome:
+        """The jobs that are let in for certain; about any other `refuse` is asked."""
         ...

@@ -33,7 +33,7 @@ from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.shedding import hopeless
 from adaptive_batching.core.queues.job_queue import JobQueue
-from adaptive_batching.core.queues.key_queue import KeyQueue
+from adaptive_batching.core.queues.key_queue import KeyQueue, Welcome
 from adaptive_batching.errors import Refused
 from adaptive_batching.simulation import (
     ClosedLoop,
@@ -120,8 +120,8 @@ def test_the_last_jobs_of_a_burst_are_let_in() -> None:
 class _Doorless(Cork):
     """Refuses none; those that can't be in time are shed from the queue."""
 
-    def accepts(self, queue: KeyQueue, job: Job) -> bool:
-        return True
+    def welcome(self, queue: KeyQueue) -> Welcome:
+        return Welcome(inf)
 
 
 @pytest.mark.parametrize("promise", [1.5, 2.0, 3.0, 10.0])
@@ -373,8 +373,8 @@ def test_deadlines_of_their_own_bring_halves_together_too(max_latency: float) ->
     assert found[JobOutcome.DONE] > 0.97 * 6.0 * 32 / (43.2e-3 + 12e-3)
 
 
-def test_a_job_accepted_by_its_queue_alone_would_not_be_refused() -> None:
-    """`accepts` is a cheaper answer to the question of `refuse`, not another one."""
+def test_a_job_that_is_welcome_would_not_be_refused() -> None:
+    """`welcome` is a cheaper answer to the question of `refuse`, not another one."""
     policy, random, now = Cork(), Random(3), 0.0
     scheduler = Scheduler(policy, Limits(16, 0.03), 2)
     running: list[tuple[float, Batch]] = []
@@ -387,9 +387,11 @@ def test_a_job_accepted_by_its_queue_alone_would_not_be_refused() -> None:
         job = Job(now, random.choice([1, 1, 1, 2, 3, 12]), now + random.choice([0.01, 0.03]))
         queue = scheduler.queues.get(None)
         wait = None if queue is None else policy.refuse(queue.situation(now), job)
-        if queue is not None and policy.accepts(queue, job):
-            accepted += 1
-            assert wait is None
+        if queue is not None:
+            items, deadline, until = policy.welcome(queue)
+            if queue.items + job.size <= items and deadline <= job.deadline and now <= until:
+                accepted += 1
+                assert wait is None
         refused += wait is not None
         with suppress(Refused):
             scheduler.submit(job)

@@ -18,7 +18,7 @@ from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.cork.worker_choice import wait_for_faster
 from adaptive_batching.core.policies.shedding import hopeless, shed_or_probe
 from adaptive_batching.core.policy import Decision, Dispatch, Hold, Shed, ShedReason, Situation
-from adaptive_batching.core.queues.key_queue import KeyQueue
+from adaptive_batching.core.queues.key_queue import NONE_WELCOME, KeyQueue, Welcome
 from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.records import BatchRecord
 
@@ -71,19 +71,19 @@ class Cork:
             size = cut_to_size(at, min(limit, at.limits.padded(size)))
         return Dispatch(size, Reason.IDLE if at.idle >= at.workers else Reason.NOT_WORTH_WAITING)
 
-    def accepts(self, queue: KeyQueue, job: Job) -> bool:
-        """Whether an idle worker has room for the job, or even a full batch would be in time."""
+    def welcome(self, queue: KeyQueue) -> Welcome:
+        """The jobs for which an idle worker has room, or for which even a full batch is in time."""
         limit, line, permits = queue.limits.max_batch_size, queue.line, queue.permits
-        if line.peak.limit < limit or job.size > limit or permits.uneven:
-            return False
-        items, idle = queue.queue.items, permits.idle
-        if idle:
-            return items + job.size <= limit * idle
-        if items + job.size > limit or line.per_cost:
-            return False
+        if line.peak.limit < limit or permits.uneven:
+            return NONE_WELCOME
+        if permits.idle:
+            return Welcome(limit * permits.idle)
+        if line.per_cost:
+            return NONE_WELCOME
         full = line.fixed + line.per_item * limit
         full *= 1.0 + self.parameters.slack * max(line.margin, SPREAD_FLOOR)  # `overrun` at most
-        return job.arrived <= permits.earliest <= job.deadline - full  # an overdue one may hang
+        # a worker that is overdue may hang
+        return Welcome(limit, permits.earliest + full, until=permits.earliest)
 
     def refuse(self, situation: Situation, job: Job) -> float | None:
         """None if the job can make its deadline, or the seconds after which it could."""
