@@ -32,6 +32,8 @@ def held_until(
     if overloaded and (until := _filled_until(at, full)) > now:
         return min(until, due)
     if at.idle >= at.workers:
+        if at.workers == 1 and not overloaded and _misses_all(at, due):
+            return due
         return min(_gathered_until(at, due, parameters), due)
     return min(_spaced_until(at, full, due, parameters), due)
 
@@ -124,6 +126,21 @@ def _others_find_idle(at: Situation) -> bool:
         return False
     alone = at.fixed + at.per_item * min(at.items, at.full)
     return 2.0 * alone <= at.limits.max_latency and not at.arrivals.fan_out.outgrows(others)
+
+
+def _misses_all(at: Situation, due: float) -> bool:
+    """Whether a job that comes right after the only worker's batch has left will be late.
+
+    It waits for all of this batch, and is in time neither in it nor behind it. So the batch is held
+    for such jobs as long as it can be, if one at least is expected, and if in the time of a batch
+    more come than this one answers.
+    """
+    alone = at.fixed + at.per_item * min(at.items, at.full)
+    rate = at.rate * at.arrivals.offered_ratio * at.arrivals.clump.unanswered
+    come = rate * alone
+    behind = at.fixed + at.per_item * min(max(1.0, come) * at.mean_size, at.full)
+    late = alone + behind > at.limits.max_latency
+    return late and come > at.requests and rate * (due - at.now) >= 1.0
 
 
 def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParameters) -> float:
