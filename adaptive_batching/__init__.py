@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ShedReason,
         Situation,
         Verdict,
+        Welcome,
     )
     from adaptive_batching.dispatcher.stats import Stats, WorkerStats
     from adaptive_batching.errors import (
@@ -81,6 +82,7 @@ _MODULES = {
     "Tasks": "workers.placement",
     "Threads": "workers.placement",
     "Verdict": "core",
+    "Welcome": "core",
     "WorkerError": "errors",
     "WorkerStats": "dispatcher.stats",
     "batched": "batching",
@@ -124,6 +126,7 @@ __all__ = [
     "Tasks",
     "Threads",
     "Verdict",
+    "Welcome",
     "WorkerError",
     "WorkerStats",
     "batched",

@@ -19,6 +19,7 @@ from adaptive_batching.core.policy import (
     Shed,
     ShedReason,
     Situation,
+    Welcome,
 )
 from adaptive_batching.core.records import RECORDING, BatchRecord, JobOutcome, JobRecord
 from adaptive_batching.core.retry.bisection import Verdict
@@ -58,6 +59,7 @@ __all__ = [
     "Tandem",
     "TenantJob",
     "Verdict",
+    "Welcome",
     "Worker",
     "make_policy",
     "next_allowed",

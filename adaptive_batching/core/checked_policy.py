@@ -4,6 +4,7 @@ from math import inf
 
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.policy import (
+    NONE_WELCOME,
     Decision,
     Dispatch,
     Doorkeeper,
@@ -12,8 +13,9 @@ from adaptive_batching.core.policy import (
     Shed,
     Situation,
     Watcher,
+    Welcome,
 )
-from adaptive_batching.core.queues.key_queue import NONE_WELCOME, Host, KeyQueue, Welcome
+from adaptive_batching.core.queues.key_queue import Host, KeyQueue
 from adaptive_batching.core.queues.queues import Queues, Triage
 from adaptive_batching.core.records import BatchRecord
 from adaptive_batching.errors import PolicyError

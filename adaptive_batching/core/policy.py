@@ -393,6 +393,23 @@ class Situation(NamedTuple):
         )
 
 
+class Welcome(NamedTuple):
+    """Which jobs are let in for certain, until a batch leaves or ends.
+
+    Attributes:
+        items: That may wait in it then, with those of the job.
+        deadline: Of the job, at least (seconds).
+        until: The instant at which it arrives, at most (seconds).
+    """
+
+    items: float
+    deadline: float = -inf
+    until: float = inf
+
+
+NONE_WELCOME = Welcome(0.0)
+
+
 @runtime_checkable
 class Policy(Protocol):
     """Decides when a batch leaves and how large it is; asked only while a worker is idle."""

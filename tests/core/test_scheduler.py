@@ -19,9 +19,10 @@ from adaptive_batching.core import (
     Shed,
     ShedReason,
     Situation,
+    Welcome,
     make_policy,
 )
-from adaptive_batching.core.queues.key_queue import KeyQueue, Welcome
+from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.errors import Draining, JobTooLarge, Overloaded, PolicyError, QueueFull
 from tests.core.steps import released
 

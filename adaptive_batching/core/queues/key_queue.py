@@ -1,7 +1,7 @@
 """The queue of one batch key, and what is known of its batches."""
 
 from math import inf
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from adaptive_batching.core.estimators.arrivals import ArrivalRate
 from adaptive_batching.core.estimators.delays import TimerLateness
@@ -10,30 +10,19 @@ from adaptive_batching.core.estimators.fading_sum import FadingSum
 from adaptive_batching.core.estimators.pace import KeyPace, Latency
 from adaptive_batching.core.job import Job
 from adaptive_batching.core.permits import Permits
-from adaptive_batching.core.policy import FasterWorker, Limits, Situation
+from adaptive_batching.core.policy import (
+    NONE_WELCOME,
+    FasterWorker,
+    Limits,
+    Situation,
+    Welcome,
+)
 from adaptive_batching.core.queues.job_queue import JobQueue
 from adaptive_batching.core.retry.memory_limit import MemoryLimit
 
 _NO_JOB = Job(inf)
 _NO_JOBS = (_NO_JOB, _NO_JOB, _NO_JOB)  # in the places of those that are not read where none waits
 _tuple = tuple.__new__  # what a named tuple's own constructor calls, for twice the price
-
-
-class Welcome(NamedTuple):
-    """Which jobs a queue takes for certain.
-
-    Attributes:
-        items: That may wait in it then, with those of the job.
-        deadline: Of the job, at least (seconds).
-        until: The instant at which it arrives, at most (seconds).
-    """
-
-    items: float
-    deadline: float = -inf
-    until: float = inf
-
-
-NONE_WELCOME = Welcome(0.0)
 
 
 class KeyQueue:

@@ -25,6 +25,7 @@ from adaptive_batching.core import (
     Reason,
     Scheduler,
     Shed,
+    Welcome,
     make_policy,
 )
 from adaptive_batching.core.estimators.delays import TimerLateness
@@ -33,7 +34,7 @@ from adaptive_batching.core.permits import Permits
 from adaptive_batching.core.policies.cork.cork import Cork
 from adaptive_batching.core.policies.shedding import hopeless
 from adaptive_batching.core.queues.job_queue import JobQueue
-from adaptive_batching.core.queues.key_queue import KeyQueue, Welcome
+from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.errors import Refused
 from adaptive_batching.simulation import (
     ClosedLoop,

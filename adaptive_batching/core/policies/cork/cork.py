@@ -17,8 +17,17 @@ from adaptive_batching.core.policies.cork.holding import held_until
 from adaptive_batching.core.policies.cork.parameters import CorkParameters
 from adaptive_batching.core.policies.cork.worker_choice import wait_for_faster
 from adaptive_batching.core.policies.shedding import hopeless, shed_or_probe
-from adaptive_batching.core.policy import Decision, Dispatch, Hold, Shed, ShedReason, Situation
-from adaptive_batching.core.queues.key_queue import NONE_WELCOME, KeyQueue, Welcome
+from adaptive_batching.core.policy import (
+    NONE_WELCOME,
+    Decision,
+    Dispatch,
+    Hold,
+    Shed,
+    ShedReason,
+    Situation,
+    Welcome,
+)
+from adaptive_batching.core.queues.key_queue import KeyQueue
 from adaptive_batching.core.queues.queues import Queues
 from adaptive_batching.core.records import BatchRecord
 
