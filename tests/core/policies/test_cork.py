@@ -431,25 +431,6 @@ def test_the_last_idle_worker_is_not_held_if_no_other_job_is_expected() -> None:
     assert held_beside_a_full_batch(1.5, rate=50.0) == 0.0
 
 
-@pytest.mark.parametrize(
-    ("promise", "rate", "held"), [(70e-3, 414.0, 30e-3), (93e-3, 414.0, 0.0), (70e-3, 20.0, 0.0)]
-)
-def test_an_only_worker_is_held_for_jobs_that_would_be_late_behind_its_batch(
-    promise: float, rate: float, held: float
-) -> None:
-    """To the first deadline, if two batches in turn take longer than the promise, and if more jobs
-    come than this one that waits while its batch runs.
-    """
-    slow = Server(40e-3, 0.1e-3).service()
-    scheduler = trained(promise, duration=slow)
-    seen = simulate([number / rate for number in range(500)], scheduler, slow)
-    now = max(batch.finished for batch in seen.batches)
-    submit(scheduler, 1, now, patience=promise)
-    step = scheduler.next(now)
-    until = step.until if isinstance(step, Hold) else now
-    assert until - now == pytest.approx(held, abs=2e-3)
-
-
 def test_shedding_one_by_one() -> None:
     """Only the oldest, whose time is too short, are shed: each one makes the batch shorter.
 

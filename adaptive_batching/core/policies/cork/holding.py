@@ -32,8 +32,6 @@ def held_until(
     if overloaded and (until := _filled_until(at, full)) > now:
         return min(until, due)
     if at.idle >= at.workers:
-        if at.workers == 1 and not overloaded and _many_miss(at, due):
-            return due
         return min(_gathered_until(at, due, parameters), due)
     return min(_spaced_until(at, full, due, parameters), due)
 
@@ -126,27 +124,6 @@ def _others_find_idle(at: Situation) -> bool:
         return False
     alone = at.fixed + at.per_item * min(at.items, at.full)
     return 2.0 * alone <= at.limits.max_latency and not at.arrivals.fan_out.outgrows(others)
-
-
-def _many_miss(at: Situation, due: float) -> bool:
-    """Whether to hold the only worker's batch to the end, for jobs that are late behind it.
-
-    A job that comes right after the batch has left waits for all of it. So every time a batch
-    leaves, the jobs of the next moment are lost, which lasts for as long as two batches in turn
-    take beyond `max_latency`. The later it leaves, the fewer such moments there are, but the longer
-    they are, for each job that joins lengthens the batch. With `slower` as below, the part of the
-    jobs that is in time grows until `late = slower / (1 + slower) * (max_latency + 2 * held)`.
-    One job at least has to be expected, and more in the time of a batch than it answers.
-    """
-    promise, held = at.limits.max_latency, due - at.now
-    rate = at.rate * at.arrivals.offered_ratio * at.arrivals.clump.unanswered
-    alone = at.fixed + at.per_item * min(at.items, at.full)
-    come = rate * at.mean_size * alone
-    if come <= at.items or rate * held < 1.0:
-        return False
-    late = alone + at.fixed + at.per_item * min(come, at.full) - promise
-    slower = rate * at.mean_size * at.per_item
-    return late > slower / (1.0 + slower) * (promise + 2.0 * held)
 
 
 def _spaced_until(at: Situation, full: float, due: float, parameters: CorkParameters) -> float:
