@@ -7,8 +7,8 @@ One worker, batches of 5 ms + 0.05 ms * n with a jitter of 0.1, at most 64 items
 30 or 77 % of the capacity. The worker stands still for 20 ms to 2 s, a sixth of the time.
 
 Answer: a job is refused once the batch has run, beyond twice its predicted duration, for five times
-as long as the job can wait. So in short pauses none is refused, and in long hangs most of those
-that can't be answered are. That costs a point at most: jobs that come just before the end of a
+as long as the job can wait. So beside short pauses hardly any is refused, and in long hangs most of
+those that can't be answered are. That costs about a point: jobs that come just before the end of a
 pause of more than five times `max_latency`.
 """
 

@@ -12,8 +12,8 @@ Answer: `greedy` answers nearly everybody too late, and is buried by the retries
 has kept waiting: less of the goodput is left, not more. Who sheds by a prediction never loses by
 retries. Clients who are refused in their very instant and retry in it have used up their tries at
 once, and all who come when told meet at the door: only a backoff spreads them over the time after
-the overload, and with it most are served in the end. Of a short overload `nexus` makes its own
-backoff: it refuses none on arrival, so that each attempt takes all of its time.
+the overload, and with it most are served in the end. Where an overload is short, `nexus` has the
+effect of a backoff: it refuses none on arrival, so that each attempt takes all of its time.
 """
 
 import numpy as np

@@ -108,12 +108,12 @@ class CheckedPolicy:
             return NONE_WELCOME
         name = f"{type(self._policy).__name__}.welcome"
         try:
-            welcome = self._host.welcome(queue)
+            welcome: object = self._host.welcome(queue)
         except Exception as error:
             raise PolicyError(f"{name} raised {describe(error)}") from error
-        if not isinstance(welcome, Welcome):
-            raise PolicyError(f"{name}: expected a Welcome, got {welcome!r}")
-        return welcome
+        if isinstance(welcome, Welcome) and all(is_number(each) for each in welcome):
+            return welcome
+        raise PolicyError(f"{name}: expected a Welcome of numbers, got {welcome!r}")
 
     def lookahead(self, queues: Queues, now: float) -> float:
         """Seconds for which a batch may be put off for one that is worth more; see `Triage`.

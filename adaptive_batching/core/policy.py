@@ -397,9 +397,9 @@ class Welcome(NamedTuple):
     """Which jobs are let in for certain, until a batch leaves or ends.
 
     Attributes:
-        items: That may wait in it then, with those of the job.
-        deadline: Of the job, at least (seconds).
-        until: The instant at which it arrives, at most (seconds).
+        items: Items that may wait, those of the job included.
+        deadline: The earliest deadline that a job may have (seconds).
+        until: The last instant at which a job may arrive (seconds).
     """
 
     items: float

@@ -217,6 +217,7 @@ class Scheduler:
             ValueError: Costs are to be counted in another way; see `Limits.check_change`.
         """
         self.limits.check_change(limits)
+        self.permits.changes += 1  # which jobs are welcome is asked anew
         self.policy, self.limits = policy, limits
         self._policy = CheckedPolicy(policy)
         self._queues.retune(limits, weighing=self._policy.triages)
@@ -225,13 +226,13 @@ class Scheduler:
         self._admission = Admission(self.permits, self._queues, self._policy, self._tenants)
         self._release.retune(self._policy)
         for key, view in self._queues.views.items():
-            view.welcome_as_of = -1  # by another policy
             if key not in self.classes:
                 view.retune(self._limits_of(key))
 
     def retune_class(self, key: Hashable, limits: Limits) -> None:
         """Decide by other limits about one class of jobs; as in `retune`."""
         self.classes[key].limits.check_change(limits)
+        self.permits.changes += 1
         self.classes = {**self.classes, key: self.classes[key].limited(limits)}
         view = self._queues.views.get(key)
         if view is not None:

@@ -45,16 +45,16 @@ class Companion(Observer, Protocol):
 
 
 def checked(observers: Sequence[Observer]) -> Sequence[Observer]:
-    """Return what was given as observers, if that is what they are.
+    """Return the observers as a tuple.
 
     Raises:
-        TypeError: They are no list, or one of them is a class, or hears of no batches.
+        TypeError: They are no list, or one of them is a class, or has no method `batch_ended`.
     """
     if not isinstance(observers, Iterable):
         raise TypeError(f"observers: expected a list of observers, got {observers!r}")
     told = tuple(observers)
     for each in told:
-        if isinstance(each, type) or not hasattr(each, "batch_ended"):
+        if isinstance(each, type) or not callable(getattr(each, "batch_ended", None)):
             raise TypeError(f"observers: expected objects with batch_ended(), got {each!r}")
     return told
 

@@ -12,6 +12,7 @@ from adaptive_batching.core import (
     Dispatch,
     Hold,
     Job,
+    JobClass,
     Limits,
     Outcome,
     Reason,
@@ -315,14 +316,31 @@ def test_which_jobs_are_welcome_is_asked_anew_when_a_batch_has_left_or_ended() -
     scheduler.permits.set_alive([0, 1])
     submit(scheduler, 3, deadline=9.0)
     assert host.asked == 4
+    scheduler.rehearse([(0, 1, 0.1, 0.0)])
+    submit(scheduler, 3, deadline=9.0)
+    assert host.asked == 5
     scheduler.retune(another := _Host(Welcome(inf)), Limits())
     submit(scheduler, 3, deadline=9.0)
-    assert (host.asked, another.asked) == (4, 1)
+    assert (host.asked, another.asked) == (5, 1)
+
+
+def test_which_jobs_are_welcome_is_asked_anew_under_other_limits() -> None:
+    """Those of their class."""
+    host, key = _Host(Welcome(inf)), "class"
+    scheduler = Scheduler(host, Limits(), classes={key: JobClass(Limits(4))})
+    submit(scheduler, 3, deadline=9.0, key=key)
+    scheduler.retune_class(key, Limits(8))
+    submit(scheduler, 3, deadline=9.0, key=key)
+    assert host.asked == 2
 
 
 @pytest.mark.parametrize(
     ("answer", "complaint"),
-    [(ZeroDivisionError("oh"), "raised ZeroDivisionError"), (3, ": expected a Welcome, got 3")],
+    [
+        (ZeroDivisionError("oh"), "raised ZeroDivisionError"),
+        (3, ": expected a Welcome of numbers, got 3"),
+        (Welcome(cast("float", None)), ": expected a Welcome of numbers, got Welcome"),
+    ],
 )
 def test_a_host_is_told_its_mistakes_by_name(answer: object, complaint: str) -> None:
     """The error says which method failed."""

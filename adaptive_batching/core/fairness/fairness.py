@@ -2,12 +2,13 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from math import inf
 
 from adaptive_batching.core.policy import Limits
-from adaptive_batching.units import is_number
+from adaptive_batching.units import is_number, plain_number
 
 _PART_OF_PATIENCE = 4  # ageing by default: a quarter of max_latency
+_LARGEST = 1e308  # of the numbers that fit into a float
 _WITHOUT_PATIENCE = 1.0  # seconds, where there is no max_latency
 
 
@@ -23,14 +24,17 @@ class Fairness:
 
     Raises:
         ValueError: A weight is not positive, or the ageing negative, or one of them no number.
+        TypeError: The weights are no mapping.
     """
 
     weights: Mapping[Hashable, float] = field(default_factory=dict)
     ageing: float | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.weights, Mapping):
+            raise TypeError(f"weights: expected a weight for each tenant, got {self.weights!r}")
         for tenant, weight in self.weights.items():
-            if not (is_number(weight) and weight > 0 and isfinite(weight)):
+            if not (is_number(plain_number(weight)) and 0 < weight <= _LARGEST):
                 raise ValueError(
                     f"weights: expected a positive number for {tenant!r}, got {weight!r}"
                 )

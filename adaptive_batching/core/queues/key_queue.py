@@ -38,7 +38,7 @@ class KeyQueue:
         opened: How many queues were before it: of equals, the older goes first.
         permits: The workers, which all queues share.
         welcome: The jobs that it takes for certain, by a policy that is a `Host`.
-        welcome_as_of: What `permits.changes` was when the policy said so.
+        welcome_as_of: What `permits.changes` was when the policy said that.
     """
 
     __slots__ = (
@@ -117,7 +117,6 @@ class KeyQueue:
     def retune(self, limits: Limits) -> None:
         """The user asks for something else."""
         self.limits, self.cap = limits, None
-        self.welcome_as_of = -1
         if self.queue.groups is not None:
             self.queue.groups.run_in(limits.sizes)
 

@@ -6,6 +6,7 @@ from math import inf
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -409,11 +410,18 @@ def test_ageing_is_a_quarter_of_the_promise_by_default(limits: Limits, ageing: f
     assert Fairness().head_start(limits) == ageing
 
 
-@pytest.mark.parametrize("weight", [0.0, -1.0, inf, float("nan"), "3", True])
+@pytest.mark.parametrize("weight", [0.0, -1.0, inf, float("nan"), "3", True, 10**400])
 def test_a_weight_that_is_none_is_named(weight: Any) -> None:
     """And whose it is."""
     with pytest.raises(ValueError, match="weights: expected a positive number for 'gold'"):
         Fairness({"gold": weight})
+
+
+def test_a_weight_may_be_a_number_of_numpy() -> None:
+    """Weights may come from a table; a list of pairs is none."""
+    assert Fairness({"gold": np.int64(3)}).weights == {"gold": 3}
+    with pytest.raises(TypeError, match="weights: expected a weight for each tenant, got"):
+        Fairness([("gold", 3.0)])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ageing", [-1.0, float("nan"), "50ms", True])

@@ -14,6 +14,7 @@ import pytest
 
 from adaptive_batching.core import (
     Batch,
+    Costs,
     Decision,
     Dispatch,
     Hold,
@@ -374,10 +375,11 @@ def test_deadlines_of_their_own_bring_halves_together_too(max_latency: float) ->
     assert found[JobOutcome.DONE] > 0.97 * 6.0 * 32 / (43.2e-3 + 12e-3)
 
 
-def test_a_job_that_is_welcome_would_not_be_refused() -> None:
+@pytest.mark.parametrize("costs", [None, Costs(padded=True)])
+def test_a_job_that_is_welcome_would_not_be_refused(costs: Costs | None) -> None:
     """`welcome` is a cheaper answer to the question of `refuse`, not another one."""
     policy, random, now = Cork(), Random(3), 0.0
-    scheduler = Scheduler(policy, Limits(16, 0.03), 2)
+    scheduler = Scheduler(policy, Limits(16, 0.03, costs=costs), 2)
     running: list[tuple[float, Batch]] = []
     accepted = refused = 0
     for _ in range(2_000):
@@ -385,7 +387,8 @@ def test_a_job_that_is_welcome_would_not_be_refused() -> None:
         while running and running[0][0] <= now:
             ended, batch = running.pop(0)
             scheduler.finish(batch, Outcome.DONE, ended)
-        job = Job(now, random.choice([1, 1, 1, 2, 3, 12]), now + random.choice([0.01, 0.03]))
+        size, cost = random.choice([1, 1, 1, 2, 3, 12]), 0.0 if costs is None else random.random()
+        job = Job(now, size, now + random.choice([0.01, 0.03]), cost=size * cost)
         queue = scheduler.queues.get(None)
         wait = None if queue is None else policy.refuse(queue.situation(now), job)
         if queue is not None:
@@ -400,5 +403,5 @@ def test_a_job_that_is_welcome_would_not_be_refused() -> None:
             if isinstance(step, Batch):
                 running.append((now + 5e-3 + 2e-4 * step.size, step))
                 running.sort(key=lambda each: each[0])
-    assert accepted > 1_000
+    assert accepted > (1_000 if costs is None else 200)
     assert refused > 20

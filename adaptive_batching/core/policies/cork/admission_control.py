@@ -36,7 +36,7 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
     return None if opens is None else max(opens, probed_after(at, job))
 
 
-def overrun(at: Situation, full: float, parameters: CorkParameters) -> float:
+def overrun(at: Situation, full: float, promise: float, parameters: CorkParameters) -> float:
     """The share by which full batches may overrun in overload, where jobs are to be in time.
 
     What a batch takes is never known better than its least spread. But a full batch must leave jobs
@@ -45,9 +45,10 @@ def overrun(at: Situation, full: float, parameters: CorkParameters) -> float:
     Args:
         at: The situation.
         full: Predicted seconds of a full batch.
+        promise: Seconds from the arrival of a job to its deadline.
         parameters: What `cork` does not learn.
     """
-    longest = (1.0 - LARGEST_SHARE) * at.limits.max_latency / full - 1.0
+    longest = (1.0 - LARGEST_SHARE) * promise / full - 1.0
     return max(0.0, min(parameters.slack * max(at.margin, SPREAD_FLOOR), longest))
 
 
@@ -64,9 +65,7 @@ def _may_probe(at: Situation, job: Job) -> bool:
     """
     if at.items or (at.now < at.next_probe and not at.untried):
         return False
-    shortest = at.predict(1)
-    free = min((batch.expected_finish(at.now, shortest) for batch in at.running), default=at.now)
-    return free < job.deadline and doubtful(at, job)
+    return min(_ends_told(at), default=at.now) < job.deadline and doubtful(at, job)
 
 
 def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float | None:
@@ -87,8 +86,8 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     releases = _Releases(idle + [_free(batch, now) for batch in at.running], cycle)
     others = _others_first(at, job, parameters) if at.others else 0.0
     latest_alone = job.deadline - others - at.predict_joined(job, job.size)
-    slow = at.predict_joined(job, max(longest, job.size)) * (1.0 + overrun(at, full, parameters))
-    latest_full = job.deadline - others - slow
+    longer = 1.0 + overrun(at, full, job.deadline - job.arrived, parameters)
+    latest_full = job.deadline - others - longer * at.predict_joined(job, max(longest, job.size))
     last = releases.last(latest_alone)
     # without overload a job also waits for one batch
     age = now - at.oldest.arrived - full if at.requests else -inf
@@ -96,9 +95,7 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
         return None
     if _has_room(at, job, releases, latest_full, others + full):
         return None
-    shortest = at.predict(1)
-    expected = [batch.expected_finish(now, shortest) for batch in at.running]
-    named = _Releases(idle + expected, cycle)
+    named = _Releases(idle + _ends_told(at), cycle)
     opens = named.next(latest_alone) - latest_alone
     if latest_alone - now < parameters.lasting * max(0.0, age + opens):
         opens = named.next(latest_full) - latest_full
@@ -106,12 +103,19 @@ def _opens_after(at: Situation, job: Job, parameters: CorkParameters) -> float |
     return max(opens, min(named.free_at) - now) if overdue else opens
 
 
+def _ends_told(at: Situation) -> list[float]:
+    """When the batches that run are expected to end, as clients are told (seconds)."""
+    shortest = at.predict(1)
+    return [batch.expected_finish(at.now, shortest) for batch in at.running]
+
+
 def _free(batch: Batch, now: float) -> float:
     """When the worker of a batch is free (seconds).
 
     A pause of the machine is soon over. A batch that has run for more than twice its predicted
-    duration may hang. It is expected not to end within a time that it has outlasted as often as is
-    evidence enough to refuse work.
+    duration may hang: it is expected to run on for a fifth of the time by which it is beyond that.
+    So a job is refused once the batch has outlasted five times what is left to the job: as many
+    batches are evidence enough to refuse work.
     """
     beyond = now - batch.predicted_finish - batch.predicted
     return max(batch.predicted_finish, now, now + beyond / TRUSTED_AFTER)

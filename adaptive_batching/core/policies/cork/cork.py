@@ -83,16 +83,16 @@ class Cork:
     def welcome(self, queue: KeyQueue) -> Welcome:
         """The jobs for which an idle worker has room, or for which even a full batch is in time."""
         limit, line, permits = queue.limits.max_batch_size, queue.line, queue.permits
-        if line.peak.limit < limit or permits.uneven:
+        if min(line.peak.limit, line.peak.trial) < limit or permits.uneven:
             return NONE_WELCOME
         if permits.idle:
             return Welcome(limit * permits.idle)
-        if line.per_cost:
+        if queue.queue.groups is not None:  # what is ahead of a job is not counted in items
             return NONE_WELCOME
-        full = line.fixed + line.per_item * limit
-        full *= 1.0 + self.parameters.slack * max(line.margin, SPREAD_FLOOR)  # `overrun` at most
+        full = line.fixed + line.per_item * queue.limits.padded(limit)
+        longer = 1.0 + self.parameters.slack * max(line.margin, SPREAD_FLOOR)  # `overrun` at most
         # a worker that is overdue may hang
-        return Welcome(limit, permits.earliest + full, until=permits.earliest)
+        return Welcome(limit, permits.earliest + longer * full, until=permits.earliest)
 
     def refuse(self, situation: Situation, job: Job) -> float | None:
         """None if the job can make its deadline, or the seconds after which it could."""
@@ -126,5 +126,6 @@ def _about_late(
         return shed_or_probe(at, late)
     if full <= 0 or not (overloaded or at.items >= parameters.backlog * limit):
         return None
-    displaced = hopeless(short, overrun(at, full, parameters), extrapolation=extrapolation)
+    margin = overrun(at, full, at.limits.max_latency, parameters)
+    displaced = hopeless(short, margin, extrapolation=extrapolation)
     return Shed(displaced, ShedReason.DISPLACED) if displaced else None
