@@ -43,7 +43,8 @@ class Permits:
         self.idle = 0
         """Permits to be had."""
         self.changes = 0
-        """How often a batch has left or ended, or workers, policy or limits have changed."""
+        """How often a batch has left, ended or been rehearsed, or workers, policy or limits have
+        changed."""
         self.last_release = -inf
         self.next_probe = -inf
         """From when a probe may displace other jobs (seconds); see `spend_on_probe`."""

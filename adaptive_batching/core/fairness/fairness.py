@@ -33,11 +33,13 @@ class Fairness:
     def __post_init__(self) -> None:
         if not isinstance(self.weights, Mapping):
             raise TypeError(f"weights: expected a weight for each tenant, got {self.weights!r}")
-        for tenant, weight in self.weights.items():
-            if not (is_number(plain_number(weight)) and 0 < weight <= _LARGEST):
+        weights = {tenant: plain_number(weight) for tenant, weight in self.weights.items()}
+        for tenant, weight in weights.items():
+            if not (is_number(weight) and 0 < weight <= _LARGEST):
                 raise ValueError(
                     f"weights: expected a positive number for {tenant!r}, got {weight!r}"
                 )
+        object.__setattr__(self, "weights", weights)  # NumPy's numbers would be reckoned with
         if not (self.ageing is None or (is_number(self.ageing) and self.ageing >= 0)):
             raise ValueError(
                 f"ageing: expected 0 seconds or more, as a number, got {self.ageing!r}"

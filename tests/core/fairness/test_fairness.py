@@ -419,7 +419,9 @@ def test_a_weight_that_is_none_is_named(weight: Any) -> None:
 
 def test_a_weight_may_be_a_number_of_numpy() -> None:
     """Weights may come from a table; a list of pairs is none."""
-    assert Fairness({"gold": np.int64(3)}).weights == {"gold": 3}
+    weights = Fairness({"gold": np.int64(3), "iron": np.float16(0.5)}).weights
+    assert weights == {"gold": 3, "iron": 0.5}
+    assert [type(weight) for weight in weights.values()] == [int, float]
     with pytest.raises(TypeError, match="weights: expected a weight for each tenant, got"):
         Fairness([("gold", 3.0)])  # type: ignore[arg-type]
 

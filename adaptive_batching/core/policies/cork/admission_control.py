@@ -45,7 +45,7 @@ def overrun(at: Situation, full: float, promise: float, parameters: CorkParamete
     Args:
         at: The situation.
         full: Predicted seconds of a full batch.
-        promise: Seconds from the arrival of a job to its deadline.
+        promise: Seconds from the arrival of a job to its deadline, or `max_latency`.
         parameters: What `cork` does not learn.
     """
     longest = (1.0 - LARGEST_SHARE) * promise / full - 1.0
