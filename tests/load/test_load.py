@@ -130,9 +130,9 @@ async def closed(path, **about):
 
 
 async def test_a_closed_loop_keeps_its_connections_busy():
-    result, tiny = await closed("/echo")
+    result, tiny = await closed("/echo", duration=1.0)
     assert result.failed == 0
-    assert result.requests == tiny.seen["/echo"] >= 8
+    assert result.requests == tiny.seen["/echo"] > 8
     assert result.rate > 0
     assert 0 < result.p50 <= result.p99 < result.duration
     assert 0 < result.busy <= 1.1
@@ -179,16 +179,16 @@ async def test_failures_are_no_throughput(path):
 
 
 async def test_a_closed_loop_opens_another_connection_for_each_that_the_server_closes():
-    result, tiny = await closed("/once")
+    result, tiny = await closed("/once", duration=1.0)
     assert result.failed == 0
-    assert result.requests == tiny.seen["/once"] >= 8
+    assert result.requests == tiny.seen["/once"] > 8
 
 
 async def test_a_server_that_hangs_up():
-    result, tiny = await closed("/drop")
+    result, tiny = await closed("/drop", duration=1.0)
     assert (result.requests, result.rate) == (0, 0)
     assert result.failed > 0
-    assert tiny.seen["/drop"] >= 8
+    assert tiny.seen["/drop"] > 8
 
 
 async def test_no_server_for_a_closed_loop():
