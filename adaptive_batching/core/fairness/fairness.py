@@ -3,12 +3,12 @@
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from math import inf
+from sys import float_info
 
 from adaptive_batching.core.policy import Limits
 from adaptive_batching.units import is_number, plain_number
 
 _PART_OF_PATIENCE = 4  # ageing by default: a quarter of max_latency
-_LARGEST = 1e308  # of the numbers that fit into a float
 _WITHOUT_PATIENCE = 1.0  # seconds, where there is no max_latency
 
 
@@ -35,7 +35,7 @@ class Fairness:
             raise TypeError(f"weights: expected a weight for each tenant, got {self.weights!r}")
         weights = {tenant: plain_number(weight) for tenant, weight in self.weights.items()}
         for tenant, weight in weights.items():
-            if not (is_number(weight) and 0 < weight <= _LARGEST):
+            if not (is_number(weight) and 0 < weight <= float_info.max):
                 raise ValueError(
                     f"weights: expected a positive number for {tenant!r}, got {weight!r}"
                 )

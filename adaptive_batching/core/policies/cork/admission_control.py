@@ -39,8 +39,7 @@ def retry_after(at: Situation, job: Job, parameters: CorkParameters) -> float | 
 def overrun(at: Situation, full: float, promise: float, parameters: CorkParameters) -> float:
     """The share by which full batches may overrun in overload, where jobs are to be in time.
 
-    What a batch takes is never known better than its least spread. But a full batch must leave jobs
-    a part of their promise.
+    It is the allowance, but a full batch must leave jobs a part of their promise.
 
     Args:
         at: The situation.
@@ -49,7 +48,12 @@ def overrun(at: Situation, full: float, promise: float, parameters: CorkParamete
         parameters: What `cork` does not learn.
     """
     longest = (1.0 - LARGEST_SHARE) * promise / full - 1.0
-    return max(0.0, min(parameters.slack * max(at.margin, SPREAD_FLOOR), longest))
+    return max(0.0, min(allowance(at.margin, parameters), longest))
+
+
+def allowance(margin: float, parameters: CorkParameters) -> float:
+    """The share by which a batch may overrun: it is never known better than its least spread."""
+    return parameters.slack * max(margin, SPREAD_FLOOR)
 
 
 def _undecided(at: Situation) -> bool:

@@ -3,9 +3,8 @@
 from math import inf
 
 from adaptive_batching.core.estimators.delays import LARGEST_SHARE
-from adaptive_batching.core.estimators.evidence import SPREAD_FLOOR
 from adaptive_batching.core.job import Job, Reason
-from adaptive_batching.core.policies.cork.admission_control import overrun, retry_after
+from adaptive_batching.core.policies.cork.admission_control import allowance, overrun, retry_after
 from adaptive_batching.core.policies.cork.batch_size import (
     boarding_limit,
     cut_short,
@@ -90,7 +89,7 @@ class Cork:
         if queue.queue.groups is not None:  # what is ahead of a job is not counted in items
             return NONE_WELCOME
         full = line.fixed + line.per_item * queue.limits.padded(limit)
-        longer = 1.0 + self.parameters.slack * max(line.margin, SPREAD_FLOOR)  # `overrun` at most
+        longer = 1.0 + allowance(line.margin, self.parameters)
         # a worker that is overdue may hang
         return Welcome(limit, permits.earliest + longer * full, until=permits.earliest)
 
